@@ -1,0 +1,2 @@
+//! The tidegate command: runs and checks declared pipelines.
+fn main() {}

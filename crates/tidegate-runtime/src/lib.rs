@@ -1,0 +1,1 @@
+//! Runs Tidegate pipelines: builder, coordinator, tasks, back-pressure, commits and drain, on tokio.

@@ -1,0 +1,1 @@
+//! SQLite for Tidegate: a table sink and the position store.
