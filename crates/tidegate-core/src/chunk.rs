@@ -57,6 +57,11 @@ impl<T> Chunk<T> {
         self.ledger.partition()
     }
 
+    /// Whether the generation has ended: nobody waits for an answer any more.
+    pub fn is_fenced(&self) -> bool {
+        self.ledger.is_fenced()
+    }
+
     /// Says which step has the chunk from now on: it is named if the chunk gets lost.
     pub fn enter(&mut self, step: StepId) {
         self.step = step;
@@ -108,7 +113,7 @@ impl<T> Chunk<T> {
         out.finish(&self.ledger, self.step)
     }
 
-    /// Zero or more values for each, given out in chunks by [`FlatMapped::next_chunk`].
+    /// Zero or more values for each, given out in chunks by `next_chunk(max)`.
     pub fn flat_map<U, E, I, F>(mut self, f: F) -> FlatMapped<T, I::IntoIter, F>
     where
         F: FnMut(T) -> I,
@@ -191,16 +196,12 @@ impl<T> Chunk<T> {
         T: Clone,
     {
         let more = count.saturating_sub(1);
+        // Cloning is the author's code: no share may be owed yet for a copy that it fails to make.
+        let clones: Vec<_> = (0..more).map(|_| self.values.clone()).collect();
         self.ledger.share(self.slots.iter().map(|&slot| (slot, more as u32)));
-        let mut copies: Vec<_> = (0..more)
-            .map(|_| {
-                Self::new(
-                    self.ledger.clone(),
-                    self.step,
-                    self.slots.clone(),
-                    self.values.clone(),
-                )
-            })
+        let mut copies: Vec<_> = clones
+            .into_iter()
+            .map(|values| Self::new(self.ledger.clone(), self.step, self.slots.clone(), values))
             .collect();
         copies.push(self);
         copies
@@ -222,13 +223,16 @@ impl<T> Chunk<T> {
     pub fn from_messages(messages: impl IntoIterator<Item = Message<T>>) -> Option<Self> {
         let mut chunk: Option<Self> = None;
         for Message { value, receipt } in messages {
+            if let Some(chunk) = &chunk {
+                // Checked while each still has its own duty, so that both can be abandoned.
+                assert!(receipt.is_of(&chunk.ledger), "messages of two partitions don't mix");
+            }
             let Some((ledger, slot, step)) = receipt.into_parts() else { continue };
             match &mut chunk {
                 None => chunk = Some(Self::new(ledger, step, vec![slot], vec![value])),
                 Some(chunk) => {
                     chunk.slots.push(slot);
                     chunk.values.push(value);
-                    assert!(chunk.ledger.is_same(&ledger), "messages of two partitions don't mix");
                 }
             }
         }
@@ -237,7 +241,8 @@ impl<T> Chunk<T> {
 
     /// Answers for all of them.
     pub fn settle(mut self, outcome: Outcome) {
-        let (slots, _) = self.take();
+        // The values go after the answer: what their destructors do can't swallow it.
+        let slots = std::mem::take(&mut self.slots);
         self.ledger.settle(&slots, outcome);
     }
 
@@ -256,8 +261,19 @@ impl<T> Chunk<T> {
 }
 
 impl Chunk<()> {
-    /// Answers `Done` for all but those in `rejections` (by index, rising), which are handed back.
-    pub fn settle_except(mut self, rejections: Vec<(usize, BoxError)>) -> Rejected {
+    /// Answers `Done` for all but those in `rejections` (by index, the first reason counts), which
+    /// are handed back. Panics on an index past the end, and then answers `Done` for none.
+    pub fn settle_except(mut self, mut rejections: Vec<(usize, BoxError)>) -> Rejected {
+        if rejections.is_empty() {
+            let none = Rejected::new(self.ledger.clone(), self.step, Vec::new());
+            self.settle(Outcome::Done);
+            return none;
+        }
+        rejections.sort_by_key(|(index, _)| *index);
+        rejections.dedup_by_key(|(index, _)| *index);
+        if let Some((index, _)) = rejections.last() {
+            assert!(*index < self.len(), "item {index} of {} was rejected", self.len());
+        }
         let (slots, _) = self.take();
         let mut rejected = Vec::with_capacity(rejections.len());
         let mut rejections = rejections.into_iter().peekable();
@@ -327,8 +343,8 @@ pub struct FlatMapped<T, I, F> {
 }
 
 impl<T, I, F> FlatMapped<T, I, F> {
-    /// At most `max` results; `None` when there are no more. An error or a panic rejects the
-    /// message; what it gave out before stays out.
+    /// At most `max` results (at least 1); `None` when there are no more. An error or a panic
+    /// rejects the message; what it gave out before stays out.
     pub fn next_chunk<U, E, N>(&mut self, max: usize) -> Option<Transformed<U>>
     where
         F: FnMut(T) -> N,
@@ -339,6 +355,7 @@ impl<T, I, F> FlatMapped<T, I, F> {
         if self.current.is_none() && self.slots.len() == 0 {
             return None;
         }
+        let max = max.max(1);
         let mut out = Sorter::with_capacity(max.min(self.slots.len() + 1));
         let mut extra: Vec<(Slot, u32)> = Vec::new();
         while out.values.len() < max {
@@ -357,7 +374,7 @@ impl<T, I, F> FlatMapped<T, I, F> {
             let Some((slot, results)) = &mut self.current else { break };
             let slot = *slot;
             let before = out.values.len();
-            let end = catch_unwind(AssertUnwindSafe(|| {
+            let mut end = catch_unwind(AssertUnwindSafe(|| {
                 while out.values.len() < max {
                     match results.next() {
                         Some(Ok(value)) => out.sort(slot, Ok(Some(value))),
@@ -368,20 +385,23 @@ impl<T, I, F> FlatMapped<T, I, F> {
                 End::ChunkFull
             }))
             .unwrap_or_else(|payload| End::Failed(Panicked::from_payload(payload).into()));
+            if !matches!(end, End::ChunkFull)
+                && let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.current = None))
+            {
+                end = End::Failed(Panicked::from_payload(payload).into());
+            }
             // Every result needs an answer of its own. The message's own share goes to the last
             // result if it ends here with one, and stays with the rejection or the rest otherwise.
             let given = (out.values.len() - before) as u32;
             let more = match end {
                 End::ChunkFull => given,
                 End::Exhausted => {
-                    self.current = None;
                     if given == 0 {
                         out.sort(slot, Ok(None));
                     }
                     given.saturating_sub(1)
                 }
                 End::Failed(error) => {
-                    self.current = None;
                     out.sort(slot, Err(error));
                     given
                 }
@@ -403,7 +423,7 @@ enum End {
 
 impl<T, I, F> Drop for FlatMapped<T, I, F> {
     fn drop(&mut self) {
-        let current = self.current.take().map(|(slot, _)| slot);
+        let current = self.current.as_ref().map(|(slot, _)| *slot);
         let open: Vec<_> = current.into_iter().chain(self.slots.by_ref()).collect();
         self.ledger.abandon(&open, self.step);
     }
@@ -428,7 +448,7 @@ impl<U> Sorter<U> {
         }
     }
 
-    #[inline]
+    #[inline(always)] // a call for each message would cost more than what it does
     pub(crate) fn sort(&mut self, slot: Slot, result: Result<Option<U>, BoxError>) {
         match result {
             Ok(Some(value)) => {
@@ -436,8 +456,13 @@ impl<U> Sorter<U> {
                 self.values.push(value);
             }
             Ok(None) => self.filtered.push(slot),
-            Err(error) => self.rejected.push((slot, error)),
+            Err(error) => self.reject(slot, error),
         }
+    }
+
+    #[cold]
+    fn reject(&mut self, slot: Slot, error: BoxError) {
+        self.rejected.push((slot, error));
     }
 
     pub(crate) fn finish(self, ledger: &SharedLedger, step: StepId) -> Transformed<U> {

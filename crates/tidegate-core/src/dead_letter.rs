@@ -107,7 +107,9 @@ mod maybe_bytes {
         v.as_deref().map(Bytes::encode).serialize(s)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Vec<u8>>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<Option<Vec<u8>>, D::Error> {
         Option::<Bytes<'_>>::deserialize(d)?.map(Bytes::decode).transpose()
     }
 }
@@ -129,5 +131,85 @@ mod header_list {
             .into_iter()
             .map(|(name, value)| Ok((name, value.decode()?)))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{NewRecord, Partition, RecordBatch};
+
+    fn letter(key: Option<&[u8]>, payload: Option<&[u8]>) -> DeadLetter {
+        let mut builder = RecordBatch::builder(Partition::whole("orders"));
+        let headers: &[(&str, &[u8])] = &[("trace", b"a"), ("trace", &[0xff]), ("", b"")];
+        let record =
+            NewRecord { key, payload, timestamp: Some(Timestamp::from_millis(-1)), headers };
+        builder.push(Position::new(u64::MAX), record).unwrap();
+        DeadLetter::new(builder.finish().get(0), "p", "s", "e", Timestamp::from_millis(5))
+    }
+
+    /// P46
+    #[test]
+    fn it_says_where_the_record_came_from_and_keeps_it_whole() {
+        let letter = letter(Some(b""), Some(&[0xc3]));
+        assert_eq!((letter.stream.as_str(), letter.partition), ("orders", None));
+        assert_eq!((letter.position, letter.attempts), (Position::new(u64::MAX), 1));
+        assert_eq!((letter.key, letter.payload), (Some(vec![]), Some(vec![0xc3])));
+        let headers = [("trace", vec![b'a']), ("trace", vec![0xff]), ("", vec![])];
+        assert_eq!(letter.headers, headers.map(|(name, value)| (name.to_owned(), value)));
+    }
+
+    /// P46
+    #[test]
+    fn bytes_that_are_not_text_are_base64_and_a_tombstone_stays_one() {
+        let json = serde_json::to_value(letter(None, Some(&[0xff, 0x00]))).unwrap();
+        assert_eq!(json["payload"], serde_json::json!({"base64": "/wA="}));
+        assert_eq!(json["key"], serde_json::Value::Null);
+        let tombstone = letter(Some(b"k"), None);
+        let line = serde_json::to_string(&tombstone).unwrap();
+        assert!(line.contains(r#""payload":null"#));
+        assert_eq!(serde_json::from_str::<DeadLetter>(&line).unwrap(), tombstone);
+    }
+
+    /// P12
+    #[test]
+    fn a_line_that_was_tampered_with_is_refused() {
+        let good = serde_json::to_string(&letter(Some(b"k"), Some(&[0xff]))).unwrap();
+        let bad = [
+            ("\"/w==\"", "\"/w=\""),
+            ("\"base64\"", "\"base65\""),
+            ("\"position\":18446744073709551615", "\"position\":-1"),
+            ("\"attempts\":1", "\"attempts\":4294967296"),
+            ("\"pipeline\":\"p\",", ""),
+            ("\"payload\":", "\"load\":"),
+        ];
+        for (text, other) in bad {
+            let line = good.replace(text, other);
+            assert_ne!(line, good, "{text} is there");
+            assert!(serde_json::from_str::<DeadLetter>(&line).is_err(), "{line}");
+        }
+        assert!(serde_json::from_str::<DeadLetter>(&good[..good.len() - 1]).is_err());
+    }
+
+    proptest! {
+        /// P46
+        #[test]
+        fn a_letter_is_one_line_and_comes_back_from_it_as_it_was(
+            key in any::<Option<Vec<u8>>>(),
+            payload in prop_oneof![
+                any::<Option<Vec<u8>>>(),
+                any::<String>().prop_map(|text| Some(text.into_bytes())),
+            ],
+            error in any::<String>(),
+        ) {
+            let letter = DeadLetter { error, ..letter(key.as_deref(), payload.as_deref()) };
+            let line = serde_json::to_string(&letter).unwrap();
+            prop_assert!(!line.contains(['\n', '\r']));
+            prop_assert_eq!(&serde_json::from_str::<DeadLetter>(&line).unwrap(), &letter);
+            let bytes = line.into_bytes();
+            prop_assert_eq!(serde_json::from_reader::<_, DeadLetter>(&*bytes).unwrap(), letter);
+        }
     }
 }

@@ -47,6 +47,11 @@ impl Demand {
         self.max_records > 0 && !self.closed.contains(partition)
     }
 
+    /// Whether this partition has room, however much there is for all of them.
+    pub fn is_open(&self, partition: &Partition) -> bool {
+        !self.closed.contains(partition)
+    }
+
     /// Whether nothing may be fetched, from whichever partition.
     pub fn is_none(&self) -> bool {
         self.max_records == 0
@@ -60,5 +65,34 @@ impl Demand {
     /// How many bytes one event may carry; one record may be larger.
     pub fn max_bytes(&self) -> usize {
         self.max_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P25
+    #[test]
+    fn a_closed_partition_closes_no_other_and_opens_again() {
+        let (first, second) = (Partition::new("t", 0), Partition::new("t", 1));
+        let mut demand = Demand::new(10, 1000).without([first.clone()]);
+        assert!(!demand.allows(&first) && demand.allows(&second));
+        demand.set_open(&first, true);
+        demand.set_open(&second, false);
+        demand.set_open(&second, false);
+        assert!(demand.allows(&first) && !demand.allows(&second));
+        demand.set_open(&second, true);
+        assert!(demand.allows(&second), "closed twice is opened once");
+    }
+
+    /// P35
+    #[test]
+    fn without_records_nothing_is_allowed_from_any_partition() {
+        let mut demand = Demand::new(10, 1000);
+        assert!(!demand.is_none());
+        demand.set_limits(0, 500);
+        assert!(demand.is_none() && !demand.allows(&Partition::whole("t")));
+        assert_eq!((demand.max_records(), demand.max_bytes()), (0, 500));
     }
 }

@@ -50,7 +50,10 @@ impl Source for BoxSource {
 
 trait ErasedSource: Send {
     fn capabilities(&self) -> SourceCapabilities;
-    fn next<'a>(&'a mut self, demand: &'a Demand) -> BoxFuture<'a, Result<SourceEvent, SourceError>>;
+    fn next<'a>(
+        &'a mut self,
+        demand: &'a Demand,
+    ) -> BoxFuture<'a, Result<SourceEvent, SourceError>>;
     fn commit<'a>(
         &'a mut self,
         commit: Commit<'a>,
@@ -68,7 +71,10 @@ impl<S: Source> ErasedSource for S {
         Source::capabilities(self)
     }
 
-    fn next<'a>(&'a mut self, demand: &'a Demand) -> BoxFuture<'a, Result<SourceEvent, SourceError>> {
+    fn next<'a>(
+        &'a mut self,
+        demand: &'a Demand,
+    ) -> BoxFuture<'a, Result<SourceEvent, SourceError>> {
         Box::pin(Source::next(self, demand))
     }
 

@@ -37,7 +37,12 @@ impl Panicked {
             Ok(text) => *text,
             Err(payload) => match payload.downcast::<&'static str>() {
                 Ok(text) => (*text).to_owned(),
-                Err(_) => "(no message)".to_owned(),
+                Err(payload) => {
+                    // Its destructor is the author's code and may panic again, past the guard
+                    // that caught this one.
+                    std::mem::forget(payload);
+                    "(no message)".to_owned()
+                }
             },
         };
         Self(text)
@@ -140,4 +145,47 @@ boundary_error! {
 boundary_error! {
     /// A store could not load or save. A failed save counts as not made.
     StoreError
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Layer {
+        text: &'static str,
+        source: Option<BoxError>,
+    }
+
+    fn layers(texts: &[&'static str]) -> BoxError {
+        let (text, rest) = texts.split_first().unwrap();
+        let source = (!rest.is_empty()).then(|| layers(rest));
+        Box::new(Layer { text, source })
+    }
+
+    /// P48
+    #[test]
+    fn a_chain_names_every_cause_once_the_outermost_first() {
+        let cases: [(&[&'static str], &str); 3] = [
+            (&["can't write", "disk full"], "can't write: disk full"),
+            (&["can't write: disk full", "disk full"], "can't write: disk full"),
+            (&["a", "b", "b", "c"], "a: b: c"),
+        ];
+        for (texts, expected) in cases {
+            assert_eq!(error_chain(&layers(texts)), expected);
+        }
+    }
+
+    #[test]
+    fn an_error_says_whether_the_call_may_be_made_again_and_keeps_its_cause() {
+        let error = SinkError::retry("table is locked").with_source(layers(&["busy", "pid 7"]));
+        assert!(error.is_retryable());
+        assert_eq!(format!("{error:?}"), "SinkError(Retry: table is locked: busy: pid 7)");
+        let error: BoxError = error.into();
+        assert_eq!(error_chain(&error), "table is locked: busy: pid 7");
+        let error = StoreError::stop("no such folder");
+        assert!(!error.is_retryable() && error.source().is_none());
+        assert_eq!(format!("{error:?}"), "StoreError(Stop: no such folder)");
+    }
 }

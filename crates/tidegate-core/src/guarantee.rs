@@ -29,18 +29,24 @@ impl Guarantee {
             (false, _) => "the source keeps no position: every run starts from the beginning, and \
                            repeats what earlier runs wrote"
                 .to_owned(),
-            (true, true) => "after a crash, or when a partition moves before its work is done, the \
+            (true, true) => {
+                "after a crash, or when a partition moves before its work is done, the \
                              messages since the last commit are handled again"
-                .to_owned(),
+                    .to_owned()
+            }
             (true, false) => "after a crash the messages since the last commit are handled again \
                               by the next run"
                 .to_owned(),
         });
         for sink in sinks {
-            lines.push(if sink.capabilities.idempotent {
-                format!("sink {}: a repeated message leaves the same result as one", sink.name)
+            let effect = if sink.capabilities.idempotent {
+                "a repeated message leaves the same result as one"
             } else {
-                format!("sink {}: a repeated message shows twice", sink.name)
+                "a repeated message shows twice"
+            };
+            lines.push(match sink.name.as_str() {
+                "sink" => format!("sink: {effect}"),
+                name => format!("sink {name}: {effect}"),
             });
         }
         lines.push(
@@ -64,5 +70,42 @@ impl Guarantee {
 impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lines.iter().try_for_each(|line| writeln!(f, "- {line}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(source: SourceCapabilities, idempotent: bool, dead_letters: bool) -> String {
+        let capabilities = SinkCapabilities::new().idempotent(idempotent);
+        let sink = SinkFacts { name: "table".to_owned(), capabilities };
+        Guarantee::of(source, &[sink], dead_letters).to_string()
+    }
+
+    /// P13
+    #[test]
+    fn it_says_what_a_crash_repeats_and_whether_a_repeat_shows() {
+        let source = SourceCapabilities::new();
+        let again = report(source, false, true);
+        assert!(again.contains("every run starts from the beginning"), "{again}");
+        assert!(again.contains("sink table: a repeated message shows twice"), "{again}");
+        let goes_on = report(source.resumes(true), true, true);
+        assert!(goes_on.contains("handled again by the next run"), "{goes_on}");
+        assert!(goes_on.contains("sink table: a repeated message leaves the same"), "{goes_on}");
+        let moves = report(source.resumes(true).rebalances(true), true, true);
+        assert!(moves.contains("when a partition moves before its work is done"), "{moves}");
+        for text in [again, goes_on, moves] {
+            assert!(text.starts_with("- at least once: "), "{text}");
+            assert!(!text.contains("  "), "one sentence a line: {text}");
+        }
+    }
+
+    /// P41
+    #[test]
+    fn it_says_that_a_failed_message_stops_the_pipeline_unless_there_are_dead_letters() {
+        let source = SourceCapabilities::new();
+        assert!(report(source, false, false).contains("fails stops the pipeline"));
+        assert!(report(source, false, true).contains("written to the dead letters before"));
     }
 }

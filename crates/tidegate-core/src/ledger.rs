@@ -39,7 +39,7 @@ pub struct Completed {
     pub freed_bytes: usize,
     /// Whether the frontier is a higher one now.
     pub frontier_moved: bool,
-    /// Whether nothing is in flight any more.
+    /// Whether nothing is pending any more, see [`Ledger::pending`].
     pub drained: bool,
 }
 
@@ -63,6 +63,10 @@ pub struct Diversion {
     pub row: usize,
 }
 
+/// Slots that an idle ledger keeps room for: a few KiB, where ten thousand partitions that were
+/// each busy once would otherwise keep what they needed then.
+const IDLE_SLOTS: usize = 2048;
+
 struct SlotState {
     shares: u32,
     holder: StepId,
@@ -77,6 +81,12 @@ struct Run {
     bytes: usize,
     last: Position,
     batch: Option<Arc<RecordBatch>>,
+}
+
+impl Run {
+    fn sequences(&self) -> Range<u64> {
+        self.first..self.first + u64::from(self.len)
+    }
 }
 
 struct Bundle {
@@ -95,6 +105,7 @@ pub struct Ledger {
     free_bundles: Vec<usize>,
     frontier: Option<Position>,
     open: usize,
+    stuck: usize,
     bytes: usize,
     fenced: bool,
 }
@@ -112,21 +123,23 @@ impl Ledger {
             free_bundles: Vec::new(),
             frontier: None,
             open: 0,
+            stuck: 0,
             bytes: 0,
             fenced: false,
         }
     }
 
     /// Takes a batch in: one slot for each record, with one share. Refused only when there is no
-    /// room at all, so that a batch is never cut in two.
+    /// room at all, so that a batch is never cut in two. Once fenced, nothing is noted: the slots
+    /// count for as little as their answers will.
     pub fn admit(&mut self, batch: &Arc<RecordBatch>) -> Result<Range<u64>, LedgerFull> {
         if !self.has_room() {
             return Err(LedgerFull { open: self.slots.len(), capacity: self.capacity });
         }
         let first = self.base + self.slots.len() as u64;
         let len = batch.len();
-        if len == 0 {
-            return Ok(first..first);
+        if len == 0 || self.fenced {
+            return Ok(first..first + len as u64);
         }
         self.slots.extend((0..len).map(|_| SlotState {
             shares: 1,
@@ -149,7 +162,12 @@ impl Ledger {
 
     /// Whether another batch would be admitted.
     pub fn has_room(&self) -> bool {
-        self.slots.len() < self.capacity
+        self.room() > 0
+    }
+
+    /// How many more messages there is room for; a whole batch is admitted even if only one.
+    pub fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.slots.len())
     }
 
     /// Adds shares: `more` answers besides the one already owed are needed before the slot settles.
@@ -158,15 +176,20 @@ impl Ledger {
             return;
         }
         for (slot, more) in slots {
-            match slot.as_bundle() {
-                Some(index) => self.bundles[index].shares += more,
-                None => self.slot_mut(slot).shares += more,
-            }
+            let shares = match slot.as_bundle() {
+                Some(index) => &mut self.bundles[index].shares,
+                None => &mut self.slot_mut(slot).shares,
+            };
+            *shares =
+                shares.checked_add(more).expect("what holds 2^32 shares has run out of memory");
         }
     }
 
     /// Makes several slots one: a single answer settles one share of each.
     pub fn bundle(&mut self, members: Vec<Slot>) -> Slot {
+        if self.fenced {
+            return Slot::bundle(0);
+        }
         let bundle = Bundle { members, shares: 1, outcome: Outcome::Filtered };
         if let Some(index) = self.free_bundles.pop() {
             self.bundles[index] = bundle;
@@ -182,13 +205,17 @@ impl Ledger {
         if self.fenced {
             return;
         }
+        let mut last = None;
         for &slot in slots {
+            // Everything that was made from one batch has its slot: once is enough for them all.
+            if last.replace(slot) == Some(slot) {
+                continue;
+            }
             match slot.as_bundle() {
                 Some(index) => {
-                    for position in 0..self.bundles[index].members.len() {
-                        let member = self.bundles[index].members[position];
-                        self.hold(&[member], step);
-                    }
+                    let members = std::mem::take(&mut self.bundles[index].members);
+                    self.hold(&members, step);
+                    self.bundles[index].members = members;
                 }
                 None => self.slot_mut(slot).holder = step,
             }
@@ -201,9 +228,7 @@ impl Ledger {
         if self.fenced {
             return completed;
         }
-        for &slot in slots {
-            self.settle_one(slot, outcome, &mut completed);
-        }
+        self.settle_all(slots, outcome, &mut completed);
         self.after_settling(&mut completed);
         completed
     }
@@ -214,9 +239,7 @@ impl Ledger {
         if self.fenced {
             return completed;
         }
-        for sequence in slots {
-            self.settle_one(Slot::single(sequence), outcome, &mut completed);
-        }
+        self.settle_singles(slots, outcome, &mut completed);
         self.after_settling(&mut completed);
         completed
     }
@@ -231,7 +254,8 @@ impl Ledger {
         diversions
     }
 
-    /// The positions behind a slot, lowest first; one unless it is a bundle. Empty if fenced.
+    /// The positions behind a slot, lowest first, each once; one unless it is a bundle. Empty if
+    /// fenced.
     pub fn positions(&self, slot: Slot) -> Vec<Position> {
         if self.fenced {
             return Vec::new();
@@ -242,6 +266,7 @@ impl Ledger {
                 let mut positions: Vec<_> =
                     members.iter().flat_map(|&member| self.positions(member)).collect();
                 positions.sort_unstable();
+                positions.dedup();
                 positions
             }
             None => self.position(slot.sequence()).into_iter().collect(),
@@ -268,6 +293,17 @@ impl Ledger {
         self.open
     }
 
+    /// Messages that somebody still has to answer for: the open ones less those that failed or were
+    /// abandoned.
+    pub fn pending(&self) -> usize {
+        self.open - self.stuck
+    }
+
+    /// How many messages the frontier has passed.
+    pub fn passed(&self) -> u64 {
+        self.base
+    }
+
     /// Bytes of record batches that are kept for messages that are not settled.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -280,7 +316,7 @@ impl Ledger {
         self.runs = VecDeque::new();
         self.bundles = Vec::new();
         self.free_bundles = Vec::new();
-        self.open = 0;
+        (self.open, self.stuck) = (0, 0);
         std::mem::take(&mut self.bytes)
     }
 
@@ -293,38 +329,78 @@ impl Ledger {
         &mut self.slots[(slot.sequence() - self.base) as usize]
     }
 
-    fn settle_one(&mut self, slot: Slot, outcome: Outcome, completed: &mut Completed) {
-        if let Some(index) = slot.as_bundle() {
-            let bundle = &mut self.bundles[index];
-            bundle.shares = bundle.shares.checked_sub(1).expect("a share is answered once");
-            bundle.outcome = bundle.outcome.max(outcome);
-            if bundle.shares == 0 {
-                let (members, outcome) = (std::mem::take(&mut bundle.members), bundle.outcome);
-                self.free_bundles.push(index);
-                for member in members {
-                    self.settle_one(member, outcome, completed);
-                }
+    fn settle_all(&mut self, slots: &[Slot], outcome: Outcome, completed: &mut Completed) {
+        let is_bundle = |slot: &Slot| slot.as_bundle().is_some();
+        for alike in slots.chunk_by(|a, b| is_bundle(a) == is_bundle(b)) {
+            if is_bundle(&alike[0]) {
+                alike.iter().for_each(|&slot| self.settle_bundle(slot, outcome, completed));
+            } else {
+                self.settle_singles(alike.iter().map(|slot| slot.sequence()), outcome, completed);
             }
+        }
+    }
+
+    fn settle_bundle(&mut self, slot: Slot, outcome: Outcome, completed: &mut Completed) {
+        let Some(index) = slot.as_bundle() else { return };
+        let bundle = &mut self.bundles[index];
+        bundle.shares = bundle.shares.checked_sub(1).expect("a share is answered once");
+        bundle.outcome = bundle.outcome.max(outcome);
+        if bundle.shares == 0 {
+            let (members, outcome) = (std::mem::take(&mut bundle.members), bundle.outcome);
+            self.free_bundles.push(index);
+            self.settle_all(&members, outcome, completed);
+        }
+    }
+
+    /// The innermost loop: a handful of instructions for each message. Neighbours are mostly of
+    /// one run and mostly end alike, so both are counted together.
+    fn settle_singles(
+        &mut self,
+        sequences: impl Iterator<Item = u64>,
+        outcome: Outcome,
+        completed: &mut Completed,
+    ) {
+        let (mut run, mut in_run, mut settled) = (0, 0..0, 0);
+        let mut alike = 0;
+        for sequence in sequences {
+            let state = &mut self.slots[(sequence - self.base) as usize];
+            state.shares = state.shares.checked_sub(1).expect("a share is answered once");
+            state.outcome = state.outcome.max(outcome);
+            if state.shares > 0 {
+                continue;
+            }
+            let worst = state.outcome;
+            if worst == outcome {
+                alike += 1;
+            } else {
+                completed.counts.add(worst, 1);
+            }
+            if !worst.is_settled() {
+                self.stuck += 1;
+                continue;
+            }
+            if !in_run.contains(&sequence) {
+                self.count_settled(run, settled, completed);
+                (run, settled) = (self.run_index(sequence), 0);
+                in_run = self.runs[run].sequences();
+            }
+            settled += 1;
+        }
+        self.count_settled(run, settled, completed);
+        completed.counts.add(outcome, alike);
+    }
+
+    fn count_settled(&mut self, run: usize, settled: u32, completed: &mut Completed) {
+        if settled == 0 {
             return;
         }
-        let state = self.slot_mut(slot);
-        state.shares = state.shares.checked_sub(1).expect("a share is answered once");
-        state.outcome = state.outcome.max(outcome);
-        if state.shares > 0 {
-            return;
-        }
-        let outcome = state.outcome;
-        completed.counts.add(outcome);
-        if outcome.is_settled() {
-            self.open -= 1;
-            let run = self.run_index(slot.sequence());
-            let run = &mut self.runs[run];
-            run.open -= 1;
-            if run.open == 0 {
-                run.batch = None;
-                self.bytes -= run.bytes;
-                completed.freed_bytes += run.bytes;
-            }
+        self.open -= settled as usize;
+        let run = &mut self.runs[run];
+        run.open -= settled;
+        if run.open == 0 {
+            run.batch = None;
+            self.bytes -= run.bytes;
+            completed.freed_bytes += run.bytes;
         }
     }
 
@@ -332,19 +408,23 @@ impl Ledger {
     fn after_settling(&mut self, completed: &mut Completed) {
         let settled =
             self.slots.iter().take_while(|s| s.shares == 0 && s.outcome.is_settled()).count();
-        completed.drained = self.open == 0;
+        completed.drained = self.pending() == 0;
         if settled == 0 {
             return;
         }
         let last = self.base + settled as u64 - 1;
         let position = self.position(last).expect("a slot that is popped is in a run");
         self.slots.drain(..settled);
+        if self.slots.is_empty() {
+            self.slots.shrink_to(IDLE_SLOTS);
+        }
         self.base = last + 1;
-        while self.runs.front().is_some_and(|run| run.first + u64::from(run.len) <= self.base) {
+        while self.runs.front().is_some_and(|run| run.sequences().end <= self.base) {
             self.runs.pop_front();
         }
-        self.frontier = Some(position.next());
-        completed.frontier_moved = true;
+        // A source that goes back breaks its contract; even then the frontier doesn't follow it.
+        completed.frontier_moved = self.frontier < Some(position.next());
+        self.frontier = self.frontier.max(Some(position.next()));
     }
 
     fn collect_diversions(&mut self, slot: Slot, diversions: &mut Vec<Diversion>) {
@@ -367,8 +447,8 @@ impl Ledger {
     fn run_index(&self, sequence: u64) -> usize {
         // Messages settle mostly in order, so the first run is the usual answer.
         match self.runs.front() {
-            Some(run) if sequence < run.first + u64::from(run.len) => 0,
-            _ => self.runs.partition_point(|run| run.first + u64::from(run.len) <= sequence),
+            Some(run) if sequence < run.sequences().end => 0,
+            _ => self.runs.partition_point(|run| run.sequences().end <= sequence),
         }
     }
 
@@ -381,3 +461,6 @@ impl Ledger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

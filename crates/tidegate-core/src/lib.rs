@@ -36,7 +36,9 @@ mod token_bucket;
 mod guarantee;
 mod error;
 
-pub use chunk::{Chunk, Transformed};
+pub mod human_duration;
+
+pub use chunk::{Chunk, FlatMapped, Messages, Transformed};
 pub use dead_letter::DeadLetter;
 pub use demand::Demand;
 pub use erased_source::BoxSource;

@@ -38,8 +38,8 @@ impl OutcomeCounts {
         self.0.iter().sum()
     }
 
-    pub(crate) fn add(&mut self, outcome: Outcome) {
-        self.0[outcome as usize] += 1;
+    pub(crate) fn add(&mut self, outcome: Outcome, messages: u64) {
+        self.0[outcome as usize] += messages;
     }
 }
 

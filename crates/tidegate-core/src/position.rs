@@ -23,7 +23,7 @@ impl Position {
 
     /// The first position behind this one: the exclusive end of a range that ends here.
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self(self.0.saturating_add(1))
     }
 }
 

@@ -38,6 +38,10 @@ impl Receipt {
         Some(Rejected::new(ledger, self.step, vec![(self.slot, reason.into())]))
     }
 
+    pub(crate) fn is_of(&self, ledger: &SharedLedger) -> bool {
+        self.ledger.as_ref().is_some_and(|own| own.is_same(ledger))
+    }
+
     pub(crate) fn into_parts(mut self) -> Option<(SharedLedger, Slot, StepId)> {
         self.ledger.take().map(|ledger| (ledger, self.slot, self.step))
     }
@@ -93,6 +97,11 @@ impl Rejected {
         self.ledger.partition()
     }
 
+    /// Whether the generation has ended: nobody waits for an answer any more.
+    pub fn is_fenced(&self) -> bool {
+        self.ledger.is_fenced()
+    }
+
     /// The first failure: its position and error.
     pub fn first(&self) -> Option<(Option<Position>, &BoxError)> {
         let (slot, error) = self.items.first()?;
@@ -101,10 +110,7 @@ impl Rejected {
 
     /// For each message its error, and its original records that no other share has diverted.
     pub fn begin_diversion(&self) -> Vec<(&BoxError, Vec<Diversion>)> {
-        self.items
-            .iter()
-            .map(|(slot, error)| (error, self.ledger.begin_diversion(*slot)))
-            .collect()
+        self.items.iter().map(|(slot, error)| (error, self.ledger.begin_diversion(*slot))).collect()
     }
 
     /// Answers for all of them.

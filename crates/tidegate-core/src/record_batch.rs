@@ -21,7 +21,7 @@ pub struct NewRecord<'a> {
     pub headers: &'a [(&'a str, &'a [u8])],
 }
 
-/// The batch has no room for this record: 4 GiB of bytes, or a position that doesn't rise.
+/// The batch can't take this record: too many bytes, or a position that doesn't rise.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchFull {
     /// A batch addresses its bytes with 32 bits.
@@ -113,10 +113,11 @@ impl RecordBatch {
     }
 
     /// All records in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Record<'_>> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Record<'_>> + DoubleEndedIterator {
         (0..self.rows.len()).map(|row| Record { batch: self, row })
     }
 
+    #[inline]
     pub(crate) fn row(&self, row: usize) -> &Row {
         &self.rows[row]
     }
@@ -174,6 +175,7 @@ impl RecordBatchBuilder {
     }
 
     /// Copies a record in. The error leaves the batch as it was.
+    #[inline]
     pub fn push(&mut self, position: Position, record: NewRecord<'_>) -> Result<(), BatchFull> {
         if let Some(last) = self.batch.rows.last()
             && last.position >= position
@@ -182,12 +184,14 @@ impl RecordBatchBuilder {
         }
         let (key, payload) = (record.key.unwrap_or_default(), record.payload.unwrap_or_default());
         let headers: usize = record.headers.iter().map(|(n, v)| n.len() + v.len()).sum();
-        if self.batch.arena.len() + key.len() + payload.len() + headers > u32::MAX as usize {
+        let arena = &mut self.batch.arena;
+        if arena.len() + key.len() + payload.len() + headers > u32::MAX as usize {
             return Err(BatchFull::TooLarge);
         }
-        let arena = &mut self.batch.arena;
         let start = arena.len() as u32;
-        arena.extend_from_slice(key);
+        if !key.is_empty() {
+            arena.extend_from_slice(key);
+        }
         let key_end = arena.len() as u32;
         arena.extend_from_slice(payload);
         let end = arena.len() as u32;
@@ -235,6 +239,10 @@ impl RecordBatchBuilder {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::option::of;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -261,5 +269,92 @@ mod tests {
         let second = batch.get(1);
         assert!(second.is_tombstone() && second.key().is_none());
         assert_eq!(second.headers().count(), 1, "only the shared one");
+    }
+
+    #[test]
+    fn a_refused_record_leaves_the_batch_as_it_was() {
+        let mut builder = RecordBatch::builder(Partition::whole("t"));
+        let record = NewRecord { payload: Some(b"v"), ..NewRecord::default() };
+        builder.push(Position::new(5), record).unwrap();
+        for position in [0, 4, 5] {
+            let refused = builder.push(Position::new(position), record).unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                format!("position {position} after 5: positions must rise")
+            );
+            assert_eq!((builder.len(), builder.bytes()), (1, 1));
+        }
+        builder.push(Position::new(6), record).unwrap();
+        assert_eq!(format!("{:?}", builder.finish()), "t@5..=6 (2)");
+    }
+
+    #[test]
+    fn an_empty_key_is_a_key_and_an_empty_payload_is_no_tombstone() {
+        let mut builder = RecordBatch::builder(Partition::whole("t"));
+        let record = NewRecord { key: Some(b""), payload: Some(b""), ..NewRecord::default() };
+        builder.push(Position::new(0), record).unwrap();
+        let batch = builder.finish();
+        assert_eq!(batch.get(0).key(), Some(&b""[..]));
+        assert!(!batch.get(0).is_tombstone() && batch.get(0).payload().is_empty());
+    }
+
+    /// P35
+    #[test]
+    fn the_budget_is_charged_with_what_was_reserved_too() {
+        let builder = RecordBatch::builder(Partition::whole("t")).with_capacity(10, 4096);
+        let batch = builder.finish();
+        assert!(batch.is_empty());
+        assert!(batch.bytes() >= 4096 + 10 * size_of::<Row>());
+    }
+
+    #[test]
+    #[should_panic(expected = "row 1 of 1")]
+    fn a_row_past_the_end_is_not_read() {
+        let mut builder = RecordBatch::builder(Partition::whole("t"));
+        builder.push(Position::new(0), NewRecord::default()).unwrap();
+        builder.finish().get(1);
+    }
+
+    type Bytes = Vec<u8>;
+    type Whole = (Option<Bytes>, Option<Bytes>, Option<i64>, Vec<(String, Bytes)>);
+
+    fn whole() -> impl Strategy<Value = Whole> {
+        let bytes = || vec(any::<u8>(), 0..12);
+        let headers = vec((".{0,6}", bytes()), 0..4);
+        (of(bytes()), of(bytes()), any::<Option<i64>>(), headers)
+    }
+
+    proptest! {
+        /// P46
+        #[test]
+        fn whatever_goes_into_a_batch_comes_out_of_it(
+            records in vec(whole(), 0..20),
+        ) {
+            let mut builder = RecordBatch::builder(Partition::new("t", 3));
+            for (number, (key, payload, timestamp, headers)) in records.iter().enumerate() {
+                let headers: Vec<_> =
+                    headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+                let record = NewRecord {
+                    key: key.as_deref(),
+                    payload: payload.as_deref(),
+                    timestamp: timestamp.map(Timestamp::from_millis),
+                    headers: &headers,
+                };
+                builder.push(Position::new(number as u64 * 3), record).unwrap();
+            }
+            let batch = Arc::new(builder.finish());
+            assert_eq!(batch.iter().len(), records.len());
+            for (number, (key, payload, timestamp, headers)) in records.iter().enumerate() {
+                let owned = batch.get_owned(number);
+                let record = owned.get();
+                assert_eq!(record.position(), Position::new(number as u64 * 3));
+                assert_eq!(record.key(), key.as_deref());
+                assert_eq!((!record.is_tombstone()).then(|| record.payload()), payload.as_deref());
+                assert_eq!(record.timestamp().map(Timestamp::as_millis), *timestamp);
+                let found: Vec<_> =
+                    record.headers().map(|(name, value)| (name.to_owned(), value.to_vec())).collect();
+                assert_eq!(&found, headers);
+            }
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::chunk::Transformed;
 use crate::{
-    BoxError, Chunk, Completed, Diversion, Generation, Ledger, LedgerFull, OldestOpen, Outcome,
-    Panicked, Partition, Position, Record, RecordBatch, Rejected, Slot, StepId,
+    BoxError, Completed, Diversion, Generation, Ledger, LedgerFull, OldestOpen, Outcome, Panicked,
+    Partition, Position, Record, RecordBatch, Slot, StepId,
 };
 
 /// Hears of every settlement of one ledger. Called outside the ledger's lock, once a chunk.
@@ -59,9 +59,9 @@ impl SharedLedger {
         Ok(Delivery { ledger: self.clone(), slots, batch })
     }
 
-    /// See [`Ledger::has_room`].
-    pub fn has_room(&self) -> bool {
-        self.lock().has_room()
+    /// See [`Ledger::room`].
+    pub fn room(&self) -> usize {
+        self.lock().room()
     }
 
     /// See [`Ledger::frontier`].
@@ -77,6 +77,17 @@ impl SharedLedger {
     /// See [`Ledger::open`].
     pub fn open(&self) -> usize {
         self.lock().open()
+    }
+
+    /// See [`Ledger::pending`].
+    pub fn pending(&self) -> usize {
+        self.lock().pending()
+    }
+
+    /// The frontier, and how many messages it has passed; `None` before the first.
+    pub fn progress(&self) -> Option<(Position, u64)> {
+        let ledger = self.lock();
+        Some((ledger.frontier()?, ledger.passed()))
     }
 
     /// See [`Ledger::fence`].
@@ -128,8 +139,9 @@ impl SharedLedger {
             let position = ledger.positions(first).first().copied();
             (ledger.settle(slots, Outcome::Abandoned), position)
         };
-        self.0.observer.settled(&completed);
+        // The reason first: the settlement may be the last one, and end a drain.
         self.0.observer.abandoned(step, position);
+        self.0.observer.settled(&completed);
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
@@ -199,17 +211,13 @@ impl Delivery {
     }
 
     /// The records themselves as values, each with a hold on the batch.
-    pub fn into_records(mut self, step: StepId) -> Chunk<crate::OwnedRecord> {
+    pub fn into_records(mut self, step: StepId) -> Transformed<crate::OwnedRecord> {
         let slots = std::mem::replace(&mut self.slots, 0..0);
-        let values = (0..self.batch.len()).map(|row| self.batch.get_owned(row)).collect();
-        Chunk::new(self.ledger.clone(), step, slots.map(Slot::single).collect(), values)
-    }
-
-    /// Refuses the whole batch with one reason, record by record.
-    pub fn reject(mut self, step: StepId, reason: impl Fn() -> BoxError) -> Rejected {
-        let slots = std::mem::replace(&mut self.slots, 0..0);
-        let items = slots.map(|sequence| (Slot::single(sequence), reason())).collect();
-        Rejected::new(self.ledger.clone(), step, items)
+        let mut out = crate::chunk::Sorter::with_capacity(self.batch.len());
+        for (row, sequence) in slots.enumerate() {
+            out.sort(Slot::single(sequence), Ok(Some(self.batch.get_owned(row))));
+        }
+        out.finish(&self.ledger, step)
     }
 }
 

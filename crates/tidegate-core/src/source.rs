@@ -113,7 +113,7 @@ pub enum Commit<'a> {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CommitReport {
     /// Partitions of the commit that are not owned any more. Nothing was committed for them; the
-    /// runtime fences them, as after [`SourceEvent::Lost`].
+    /// runtime fences them, as after [`SourceEvent::Lost`], which needn't follow.
     pub refused: Vec<Partition>,
 }
 
@@ -131,6 +131,8 @@ pub struct CommitReport {
 ///   `Lost` or `Finished`. A partition that was released may be assigned again.
 /// - An error that [is retryable](SourceError::is_retryable) is followed by another call, after a
 ///   pause that grows, under the pipeline's limit. Every other error stops the pipeline.
+/// - `commit` and `release` are awaited to their end, unless they hang when the pipeline has to
+///   stop: once the time for that is over, they are dropped, and only `close` is called after.
 pub trait Source: Send + 'static {
     /// What it can do. Constant over its life.
     fn capabilities(&self) -> SourceCapabilities;
@@ -149,7 +151,8 @@ pub trait Source: Send + 'static {
     ) -> impl Future<Output = Result<CommitReport, SourceError>> + Send;
 
     /// These partitions are drained and committed, or their time ran out: let them go. What was
-    /// not committed comes again, here or elsewhere.
+    /// not committed comes again, here or elsewhere. Not called for partitions that were
+    /// [`Lost`](SourceEvent::Lost) or [refused](CommitReport::refused): those are gone already.
     fn release(
         &mut self,
         partitions: &[Partition],
