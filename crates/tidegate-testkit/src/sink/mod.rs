@@ -1,0 +1,5 @@
+mod control;
+mod probe;
+
+pub use control::SinkControl;
+pub use probe::ProbeSink;
