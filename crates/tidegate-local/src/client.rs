@@ -453,16 +453,14 @@ impl Row<'_> {
 impl LogFile {
     fn explain(&self, error: rusqlite::Error) -> LocalError {
         let path = self.path.clone();
-        let code = error.sqlite_error_code();
+        let kind = error.sqlite_error_code();
         if error.sqlite_extended_error_code() == Some(rusqlite::ffi::SQLITE_READONLY_DBMOVED) {
             return LocalError::Replaced { path };
         }
-        let source: BoxError = match error.sqlite_extended_error_code() {
-            // The driver's error says the same twice, in its text and in its cause.
-            Some(code) => format!("{error} (SQLite error {code})").into(),
-            None => error.into(),
-        };
-        match code {
+        // Not the error itself, which says the same twice, in its text and in its cause.
+        let code = error.sqlite_extended_error_code().map(|code| format!(" (SQLite error {code})"));
+        let source = BoxError::from(format!("{error}{}", code.unwrap_or_default()));
+        match kind {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 LocalError::Locked { path, waited: self.lock_timeout, source }
             }
