@@ -7,6 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use options::{HELP, Options, Request};
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     if options.trace {
         return trace(&options, scratch.path());
     }
+    name_the_seed_of_a_panic();
     let total = Total::default().run(&options, scratch.path());
     print(&total.to_string());
     if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -72,6 +74,19 @@ fn trace(options: &Options, scratch: &Path) -> ExitCode {
     }
 }
 
+/// The seed that runs now.
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+/// A panic that is not injected may end the process before its seed is reported. (Injected ones
+/// don't come here.)
+fn name_the_seed_of_a_panic() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        say(&format!("seed {} failed: a panic", SEED.load(Ordering::Relaxed)));
+        default(info);
+    }));
+}
+
 /// What came of all seeds.
 #[derive(Default)]
 struct Total {
@@ -91,6 +106,7 @@ impl Total {
             if options.time.is_some_and(|time| start.elapsed() >= time) {
                 break;
             }
+            SEED.store(seed, Ordering::Relaxed);
             watchdog.begins(seed, options.command(seed));
             let checked = check(seed, options.log, options.mutant, scratch);
             self.add(&checked.report);

@@ -10,7 +10,7 @@ use crate::rng::mix;
 pub struct Part {
     /// The record's number.
     pub record: u32,
-    /// Which result of which fan-outs it is: one digit to the base of 8 for each.
+    /// Which result of which fan-outs it is: one digit to the base of 1024 for each.
     pub trail: u32,
     /// Which delivery of the record it came from, from 1.
     pub delivery: u32,
@@ -85,7 +85,7 @@ impl Message {
 
 /// The trail of a fan-out's result, from the one of its origin.
 pub fn child_trail(trail: u32, index: u32) -> u32 {
-    trail * 8 + index + 1
+    trail * 1024 + index + 1
 }
 
 /// A record's payload: its number, then as many bytes as asked for that depend on it.

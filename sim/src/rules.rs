@@ -51,9 +51,14 @@ impl Scenario {
         self.ask(step, Question::Keep, Subject::Part(record, trail)) % 1000 >= u64::from(drop)
     }
 
-    /// How many are made of one, at most `most`.
+    /// How many are made of one, at most `most`; seldom, and of few records only, very many: they
+    /// don't fit into one chunk.
     pub fn fans(&self, step: StepNumber, most: u32, subject: Subject) -> u32 {
-        (self.ask(step, Question::Fan, subject) % (u64::from(most) + 1)) as u32
+        let asked = self.ask(step, Question::Fan, subject);
+        if most > 3 && self.records.len() <= 20 && (asked >> 40).is_multiple_of(8) {
+            return most;
+        }
+        (asked % (u64::from(most.min(3)) + 1)) as u32
     }
 
     /// Which of `ways` a message goes; `ways` itself is none of them.

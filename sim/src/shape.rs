@@ -296,7 +296,7 @@ impl Maker<'_> {
             2 => Kind::Filter(rng.pick(&[50, 500, 1000])),
             3 => Kind::FilterMap(rng.pick(&[50, 300])),
             4 => Kind::Inspect,
-            5 if way.fans > 0 => Kind::FlatMap(rng.pick(&[1, 3])),
+            5 if way.fans > 0 => Kind::FlatMap(rng.pick(&[1, 3, 700])),
             6 if way.fans > 0 => Kind::TryFlatMap(rng.pick(&[2, 3])),
             5..=8 => Kind::Batch {
                 count: rng.pick(&[1, 2, 7, 20, 1000]),
