@@ -168,12 +168,11 @@ impl Consumer {
         self.shared.unassign().map_err(trouble)
     }
 
-    /// Fetches nothing more of this partition, which stays assigned.
+    /// Reads nothing more of this partition, which stays assigned. It isn't paused: the library
+    /// remembers that over an assignment, so it would stay paused when it comes back. What is
+    /// fetched of it stays within its share.
     pub(crate) fn silence(&mut self, partition: &Partition) {
         self.readers.remove(partition);
-        if let Err(error) = self.shared.pause(&list(std::slice::from_ref(partition))) {
-            tracing::debug!(%partition, %error, "could not be paused");
-        }
     }
 
     /// Moves an assigned partition, and drops what was fetched of it.
@@ -205,10 +204,6 @@ impl Consumer {
         let (topic, number) = name(partition);
         self.readers.get(partition).filter(|reader| reader.is_empty())?;
         queue::passed(&self.shared, topic, number)
-    }
-
-    pub(crate) fn debug(&self, partition: &Partition) -> String {
-        self.readers.get(partition).map_or("none".to_owned(), |r| r.debug())
     }
 
     /// Where the partition ends, as far as is known. Asks nobody.
@@ -282,9 +277,8 @@ impl Consumer {
     /// What became of the commit, once it is known.
     pub(crate) fn commit_answer(&self) -> Option<CommitAnswer> {
         let answer = self.commits.commit_answer()?;
-        let partition = |topic: String, number: i32| {
-            Some(Partition::new(topic, u32::try_from(number).ok()?))
-        };
+        let partition =
+            |topic: String, number: i32| Some(Partition::new(topic, u32::try_from(number).ok()?));
         Some(
             answer
                 .partitions

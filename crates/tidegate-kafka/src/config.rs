@@ -81,12 +81,7 @@ fn check_topic(key: &'static str, topic: &str, problems: &mut Vec<Problem>) {
     }
 }
 
-fn check_longer(
-    key: &'static str,
-    value: Duration,
-    least: Duration,
-    problems: &mut Vec<Problem>,
-) {
+fn check_longer(key: &'static str, value: Duration, least: Duration, problems: &mut Vec<Problem>) {
     if value < least {
         problems.push(Problem::new(key, format!("is shorter than {least:?}")));
     }

@@ -71,12 +71,7 @@ pub(crate) struct Handover {
 
 impl Handover {
     pub(crate) fn new(wake: Arc<Wake>) -> Self {
-        Self {
-            state: Mutex::default(),
-            listening: AtomicUsize::new(0),
-            news: Notify::new(),
-            wake,
-        }
+        Self { state: Mutex::default(), listening: AtomicUsize::new(0), news: Notify::new(), wake }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -237,11 +232,18 @@ impl Handover {
         }
     }
 
-    /// The source has let these go: it needn't hear anything of them any more.
-    pub(crate) fn released(&self, partitions: &[Partition]) {
+    /// The source has let these go: it needn't hear anything of them any more. Returns those that
+    /// it has: one that was lost and has come back, unheard of, belongs to a later ownership.
+    pub(crate) fn released(&self, partitions: &[Partition]) -> Vec<Partition> {
         let mut state = self.lock();
-        state.withdraw(partitions.to_vec());
-        state.forget_told(partitions);
+        let known: Vec<_> =
+            partitions.iter().filter(|partition| !state.is_unheard(partition)).cloned().collect();
+        for partition in &known {
+            state.slots.remove(partition);
+            state.ends.remove(partition);
+        }
+        state.forget_told(&known);
+        known
     }
 
     /// Nothing will come of any partition.
@@ -323,6 +325,16 @@ impl State {
         }
         self.drop_empty();
         known
+    }
+
+    /// Whether the source has not heard yet that the partition was assigned.
+    fn is_unheard(&self, partition: &Partition) -> bool {
+        self.told.iter().any(|event| match event {
+            SourceEvent::Assigned(assignments) => {
+                assignments.iter().any(|assignment| assignment.partition == *partition)
+            }
+            _ => false,
+        })
     }
 
     /// Takes these partitions out of what was not heard yet.

@@ -27,9 +27,8 @@ mod source;
 mod sink;
 
 pub use config::{
-    Compression, Isolation, KafkaSinkConfig, KafkaSourceConfig, Mechanism, Offsets,
-    OnMissingTopic, OnOutOfRange, Partitioner, Properties, Rebalance, Sasl, Secret, Start, Stop,
-    Tls,
+    Compression, Isolation, KafkaSinkConfig, KafkaSourceConfig, Mechanism, Offsets, OnMissingTopic,
+    OnOutOfRange, Partitioner, Properties, Rebalance, Sasl, Secret, Start, Stop, Tls,
 };
 pub use error::{KafkaError, Problem, RecordRefused};
 pub use record::KafkaRecord;

@@ -35,6 +35,8 @@ use bounded::Bounded;
 use commit::Commits;
 use rebalance::Drain;
 
+pub(crate) use commit::COMMIT_WITHIN;
+
 /// The longest wait: the library counts a look at it as a sign of life.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// How long one call over the network may take.
@@ -199,7 +201,9 @@ impl Reader {
         loop {
             for request in self.handover.take_requests() {
                 match request {
-                    Request::Commit(frontiers, answer) => self.commit_requested(frontiers, answer)?,
+                    Request::Commit(frontiers, answer) => {
+                        self.commit_requested(frontiers, answer)?
+                    }
                     Request::Release(partitions, answer) => self.release(&partitions, answer)?,
                     Request::Close(answer) => return Ok(Some(answer)),
                 }
@@ -347,9 +351,6 @@ impl Reader {
             return;
         }
         self.ends_at = Some(now + NOTE_ENDS_EVERY);
-        for (p, h) in &self.holdings {
-            tracing::debug!(pid = std::process::id(), partition=%p, next=h.next, phase=?h.phase, slot_empty=self.handover.is_empty(p), passed=?self.consumer.passed(p), q=self.consumer.debug(p), "HOLD");
-        }
         let end = |(partition, holding): (&Partition, &Holding)| {
             let end = self.consumer.known_end(partition)?;
             Some((partition.clone(), holding.until.map_or(end, |until| until.min(end))))

@@ -110,9 +110,9 @@ impl KafkaSink {
                 resource: "the cluster".to_owned(),
                 acl: "IdempotentWrite on the cluster",
             },
-            Kind::Missing => KafkaError::NoSuchTopic {
-                topic: self.config.topic.clone().unwrap_or_default(),
-            },
+            Kind::Missing => {
+                KafkaError::NoSuchTopic { topic: self.config.topic.clone().unwrap_or_default() }
+            }
             Kind::Fatal => {
                 // The client takes nothing any more; the next write has a new one.
                 self.producer = None;

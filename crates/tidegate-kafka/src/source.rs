@@ -40,7 +40,10 @@ pub struct KafkaSource {
 enum State {
     /// Settings are checked; nothing is connected.
     Made(Box<Probe>),
-    Running { handover: Arc<Handover>, thread: Option<JoinHandle<()>> },
+    Running {
+        handover: Arc<Handover>,
+        thread: Option<JoinHandle<()>>,
+    },
     Closed,
 }
 
@@ -73,12 +76,10 @@ impl KafkaSource {
             };
             let wake = Arc::new(Wake::default());
             let handover = Arc::new(Handover::new(Arc::clone(&wake)));
-            let thread =
-                reader::start(self.config.clone(), *probe, Arc::clone(&handover), wake).map_err(
-                    |error| KafkaError::Broken {
-                        reason: format!("no thread can be started: {error}"),
-                    },
-                )?;
+            let thread = reader::start(self.config.clone(), *probe, Arc::clone(&handover), wake)
+                .map_err(|error| KafkaError::Broken {
+                    reason: format!("no thread can be started: {error}"),
+                })?;
             self.state = State::Running { handover, thread: Some(thread) };
         }
         match &self.state {
@@ -115,7 +116,14 @@ impl Source for KafkaSource {
         match commit {
             Commit::Through(frontiers) => {
                 let frontiers = frontiers.to_vec();
-                Ok(self.ask(|answer| Request::Commit(frontiers, answer)).await??)
+                let asked = self.ask(|answer| Request::Commit(frontiers, answer));
+                match tokio::time::timeout(reader::COMMIT_WITHIN, asked).await {
+                    Ok(report) => Ok(report??),
+                    Err(_) => Err(KafkaError::CommitDelayed {
+                        reason: format!("no answer within {:?}", reader::COMMIT_WITHIN),
+                    }
+                    .into()),
+                }
             }
             _ => Err(SourceError::stop(
                 "this version commits whole prefixes only; please report this as a bug",

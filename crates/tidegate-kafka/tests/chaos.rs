@@ -60,8 +60,7 @@ async fn copying_process() {
     let [Ok(topic), Ok(out), Ok(group)] = [TOPIC, OUT, GROUP].map(std::env::var) else { return };
     common::log();
     let broker = Broker::single();
-    let mut config = broker.source(&topic, &group);
-    config.properties.set("debug", "cgrp,topic,fetch,msg");
+    let config = broker.source(&topic, &group);
     pipeline(&broker, config, &out).run().await.unwrap();
 }
 

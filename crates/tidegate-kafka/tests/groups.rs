@@ -166,10 +166,7 @@ async fn a_named_member_that_restarts_gets_its_partitions_back() {
         ..base.clone()
     };
     let mut members = [Member::new(named("a")), Member::new(named("b"))];
-    drive(&mut members, |m| {
-        share(m, 4) && m.iter().map(Member::count).sum::<usize>() >= 40
-    })
-    .await;
+    drive(&mut members, |m| share(m, 4) && m.iter().map(Member::count).sum::<usize>() >= 40).await;
     let [mut a, b] = members;
     let had: Vec<_> = b.owned.keys().cloned().collect();
     let assignments = a.assigned.len();

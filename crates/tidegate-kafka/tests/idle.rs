@@ -22,17 +22,17 @@ async fn an_idle_source_and_one_without_demand_cost_next_to_nothing() {
     let config = broker.source(&topic, &unique("group"));
     let mut member = Member::new(config);
     member.until(|member| !member.owned.is_empty()).await;
-    for (name, demand) in [
-        ("without demand", Demand::new(0, 0)),
-        ("idle", Demand::new(1000, 1 << 20)),
-    ] {
+    for (name, demand) in
+        [("without demand", Demand::new(0, 0)), ("idle", Demand::new(1000, 1 << 20))]
+    {
         while let Ok(event) =
             tokio::time::timeout(Duration::from_secs(1), member.source.next(&demand)).await
         {
             assert!(matches!(event.unwrap(), SourceEvent::Fetched(_)));
         }
         let before = common::cpu_time();
-        let rested = tokio::time::timeout(Duration::from_secs(3), member.source.next(&demand)).await;
+        let rested =
+            tokio::time::timeout(Duration::from_secs(3), member.source.next(&demand)).await;
         assert!(rested.is_err());
         let spent = common::cpu_time() - before;
         assert!(spent < Duration::from_millis(150), "{name}: {spent:?} of 3 s");

@@ -175,8 +175,7 @@ async fn a_group_whose_records_were_deleted_stops_unless_it_is_told_where_to_go_
     for (policy, from) in [(OnOutOfRange::Earliest, 6), (OnOutOfRange::Latest, 10)] {
         let group = unique("group");
         let topic = overtaken(&broker, &group).await;
-        let config =
-            KafkaSourceConfig { on_out_of_range: policy, ..broker.source(&topic, &group) };
+        let config = KafkaSourceConfig { on_out_of_range: policy, ..broker.source(&topic, &group) };
         let mut member = Member::new(config);
         member.until(|member| !member.owned.is_empty()).await;
         while member.hear(QUIET).await.unwrap().is_some() {}

@@ -101,7 +101,8 @@ async fn a_key_goes_where_kafkas_own_client_sends_it() {
     let topic = broker.topic(7).await;
     // Utils.murmur2(key) & 0x7fffffff, as in the Java client's tests.
     let known = [("21", -973_932_308_i32), ("foobar", -790_332_482), ("abc", 479_470_107)];
-    let records: Vec<_> = known.iter().map(|(key, _)| KafkaRecord::new(*key).with_key(*key)).collect();
+    let records: Vec<_> =
+        known.iter().map(|(key, _)| KafkaRecord::new(*key).with_key(*key)).collect();
     write(broker.sink(&topic), &records).await;
 
     let came = read_to_end(broker.source(&topic, &unique("group"))).await;

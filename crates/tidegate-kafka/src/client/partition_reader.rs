@@ -69,12 +69,6 @@ impl PartitionReader {
         Some(Self { queue, messages: Messages::new(consumer), average: FIRST_GUESS })
     }
 
-    pub(super) fn debug(&self) -> String {
-        let rung = self.queue.has_rung();
-        if rung { self.queue.ring(); }
-        format!("len={} rung={rung} waiting={}", self.queue.len(), self.messages.len())
-    }
-
     /// Whether everything that was taken from the library has been returned.
     pub(super) fn is_empty(&self) -> bool {
         self.messages.len() == 0
@@ -120,9 +114,11 @@ impl PartitionReader {
         if chosen.at_end {
             return Read::AtEnd;
         }
-        let trouble = self.messages.iter().next().and_then(|message| {
-            Some(Trouble::new(Some(message.error()?), &message.reason()))
-        });
+        let trouble = self
+            .messages
+            .iter()
+            .next()
+            .and_then(|message| Some(Trouble::new(Some(message.error()?), &message.reason())));
         match trouble {
             Some(trouble) => {
                 self.messages.give_back(1);
@@ -144,8 +140,8 @@ impl PartitionReader {
     }
 
     fn build(&mut self, partition: &Partition, chosen: &Chosen) -> Run {
-        let mut builder = RecordBatch::builder(partition.clone())
-            .with_capacity(chosen.records, chosen.bytes);
+        let mut builder =
+            RecordBatch::builder(partition.clone()).with_capacity(chosen.records, chosen.bytes);
         let mut next = 0;
         let mut done = 0;
         for message in self.messages.iter().take(chosen.records) {
@@ -170,7 +166,8 @@ fn push(
     message: Message<'_>,
 ) -> Result<(), tidegate_core::BatchFull> {
     let headers = message.headers();
-    let headers: Vec<(&str, &[u8])> = headers.iter().map(|(name, value)| (&**name, *value)).collect();
+    let headers: Vec<(&str, &[u8])> =
+        headers.iter().map(|(name, value)| (&**name, *value)).collect();
     let record = NewRecord {
         key: message.key(),
         payload: message.payload(),

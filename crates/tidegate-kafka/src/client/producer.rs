@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError as DriverError;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -16,7 +17,6 @@ use rdkafka::producer::{
     BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer,
 };
 use rdkafka::types::RDKafkaErrorCode;
-use rdkafka::ClientContext;
 use tokio::sync::Notify;
 
 use super::context::{forward_log, lock};
@@ -67,9 +67,15 @@ impl Producer {
     }
 
     /// Sends a record of the batch.
-    pub(crate) fn send(&self, index: usize, topic: &str, record: &KafkaRecord) -> Result<(), Unsent> {
+    pub(crate) fn send(
+        &self,
+        index: usize,
+        topic: &str,
+        record: &KafkaRecord,
+    ) -> Result<(), Unsent> {
         let batch = self.tally().batch.load(Ordering::Acquire);
-        let mut message = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, opaque(batch, index));
+        let mut message =
+            BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, opaque(batch, index));
         message.key = record.key.as_deref();
         message.payload = record.payload.as_deref();
         message.partition = record.partition.and_then(|number| i32::try_from(number).ok());
@@ -77,8 +83,7 @@ impl Producer {
         if !record.headers.is_empty() {
             let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
             for header in &record.headers {
-                headers =
-                    headers.insert(Header { key: &header.name, value: Some(&*header.value) });
+                headers = headers.insert(Header { key: &header.name, value: Some(&*header.value) });
             }
             message.headers = Some(headers);
         }

@@ -68,9 +68,7 @@ impl Queue {
         let topic = CString::new(topic).ok()?;
         let client = consumer.client().native_ptr();
         // SAFETY: the client is alive and the topic ends with a zero byte.
-        let queue = unsafe {
-            sys::rd_kafka_queue_get_partition(client, topic.as_ptr(), partition)
-        };
+        let queue = unsafe { sys::rd_kafka_queue_get_partition(client, topic.as_ptr(), partition) };
         let queue = Self::wrap(queue, consumer, Some(wake))?;
         // SAFETY: the queue is ours; null ends the forwarding.
         unsafe { sys::rd_kafka_queue_forward(queue.queue.as_ptr(), ptr::null_mut()) };
@@ -236,11 +234,7 @@ pub(super) struct Messages {
 
 impl Messages {
     pub(super) fn new(consumer: &SharedConsumer) -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            scratch: Vec::new(),
-            _consumer: Arc::clone(consumer),
-        }
+        Self { waiting: VecDeque::new(), scratch: Vec::new(), _consumer: Arc::clone(consumer) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -302,8 +296,7 @@ impl<'a> Message<'a> {
     pub(super) fn timestamp(self) -> Option<i64> {
         let mut kind = sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         // SAFETY: the message is lent to us, and `kind` is written to.
-        let millis =
-            unsafe { sys::rd_kafka_message_timestamp(self.0, &raw mut kind) };
+        let millis = unsafe { sys::rd_kafka_message_timestamp(self.0, &raw mut kind) };
         let is_known = kind != sys::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
         (is_known && millis >= 0).then_some(millis)
     }
@@ -316,8 +309,7 @@ impl<'a> Message<'a> {
         // SAFETY: the message is lent to us; the headers belong to it, and what is borrowed from them
         // borrows from it.
         unsafe {
-            let found =
-                sys::rd_kafka_message_headers(self.0, &raw mut headers);
+            let found = sys::rd_kafka_message_headers(self.0, &raw mut headers);
             if found != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
                 return all;
             }

@@ -82,8 +82,11 @@ pub(super) fn kind(code: Code) -> Kind {
         | Code::BrokerNotAvailable
         | Code::NetworkException => Kind::Connection,
         Code::AllBrokersDown => Kind::AllDown,
-        Code::Authentication | Code::SSL | Code::SaslAuthenticationFailed
-        | Code::UnsupportedSASLMechanism | Code::IllegalSASLState => Kind::Identity,
+        Code::Authentication
+        | Code::SSL
+        | Code::SaslAuthenticationFailed
+        | Code::UnsupportedSASLMechanism
+        | Code::IllegalSASLState => Kind::Identity,
         Code::UnknownTopic
         | Code::UnknownPartition
         | Code::UnknownTopicOrPartition
@@ -97,8 +100,12 @@ pub(super) fn kind(code: Code) -> Kind {
         Code::AutoOffsetReset | Code::OffsetOutOfRange | Code::LogTruncation => Kind::OutOfRange,
         Code::FencedInstanceId | Code::UnreleasedInstanceId => Kind::Fenced,
         Code::UnknownMemberId => Kind::UnknownMember,
-        Code::BadMessage | Code::BadCompression | Code::InvalidMessage | Code::Underflow
-        | Code::NotImplemented | Code::UnsupportedCompressionType => Kind::Undecodable,
+        Code::BadMessage
+        | Code::BadCompression
+        | Code::InvalidMessage
+        | Code::Underflow
+        | Code::NotImplemented
+        | Code::UnsupportedCompressionType => Kind::Undecodable,
         Code::OperationTimedOut
         | Code::RequestTimedOut
         | Code::MessageTimedOut

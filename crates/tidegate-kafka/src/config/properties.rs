@@ -30,9 +30,8 @@ impl fmt::Debug for Properties {
                 .iter()
                 .any(|word| name.contains(word))
         };
-        let shown = self.iter().map(|(name, value)| {
-            (name, if is_secret(name) { "***" } else { value })
-        });
+        let shown =
+            self.iter().map(|(name, value)| (name, if is_secret(name) { "***" } else { value }));
         f.debug_map().entries(shown).finish()
     }
 }
@@ -42,7 +41,9 @@ pub(super) fn own(name: &str) -> Option<&'static str> {
     Some(match name {
         "bootstrap.servers" | "metadata.broker.list" => "use `brokers`",
         "security.protocol" => "it follows from `tls` and `sasl`",
-        "ssl.ca.location" | "ssl.certificate.location" | "ssl.key.location"
+        "ssl.ca.location"
+        | "ssl.certificate.location"
+        | "ssl.key.location"
         | "ssl.key.password" => "use `tls`",
         "sasl.mechanism" | "sasl.mechanisms" | "sasl.username" | "sasl.password" => "use `sasl`",
         "client.id" => "use `client`",
@@ -54,14 +55,20 @@ pub(super) fn own(name: &str) -> Option<&'static str> {
         "auto.offset.reset" => "use `start` and `on_out_of_range`",
         "isolation.level" => "use `isolation`",
         "queued.max.messages.kbytes" | "queued.min.messages" => "use `fetch_buffer`",
-        "enable.auto.commit" | "auto.commit.enable" | "auto.commit.interval.ms"
-        | "enable.auto.offset.store" | "offset.store.method" => {
-            "only the pipeline knows what may be committed"
-        }
+        "enable.auto.commit"
+        | "auto.commit.enable"
+        | "auto.commit.interval.ms"
+        | "enable.auto.offset.store"
+        | "offset.store.method" => "only the pipeline knows what may be committed",
         "enable.partition.eof" => "`stop` says where a run ends",
         "allow.auto.create.topics" => "topics are created on purpose, not by a name spelt wrongly",
-        "enable.idempotence" | "acks" | "request.required.acks" | "retries"
-        | "message.send.max.retries" | "max.in.flight.requests.per.connection" | "max.in.flight" => {
+        "enable.idempotence"
+        | "acks"
+        | "request.required.acks"
+        | "retries"
+        | "message.send.max.retries"
+        | "max.in.flight.requests.per.connection"
+        | "max.in.flight" => {
             "the sink is always idempotent, so that a retry of the client repeats nothing"
         }
         "transactional.id" => "the sink is not transactional",

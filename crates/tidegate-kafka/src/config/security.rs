@@ -41,11 +41,8 @@ impl Tls {
         if self.key_password.is_some() && self.key.is_none() {
             problems.push(Problem::new("tls", "`key_password` needs a `key`"));
         }
-        let files = [
-            ("tls.ca", &self.ca),
-            ("tls.certificate", &self.certificate),
-            ("tls.key", &self.key),
-        ];
+        let files =
+            [("tls.ca", &self.ca), ("tls.certificate", &self.certificate), ("tls.key", &self.key)];
         for (key, path) in files {
             if let Some(path) = path
                 && let Err(error) = std::fs::File::open(path)

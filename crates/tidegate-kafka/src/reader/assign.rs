@@ -62,8 +62,8 @@ impl Reader {
         self.assign_at = None;
         self.member = Some(member);
         self.assignments += 1;
-        let generation = u64::try_from(group_generation).unwrap_or(0) * STEPS
-            + self.assignments.min(STEPS - 1);
+        let generation =
+            u64::try_from(group_generation).unwrap_or(0) * STEPS + self.assignments.min(STEPS - 1);
         self.take(&places, Generation::new(generation))?;
         Ok(true)
     }
@@ -91,17 +91,14 @@ impl Reader {
         Ok(stale)
     }
 
-    fn take(
-        &mut self,
-        places: &Places,
-        generation: Generation,
-    ) -> Result<(), KafkaError> {
+    fn take(&mut self, places: &Places, generation: Generation) -> Result<(), KafkaError> {
         let added: Vec<_> =
             places.iter().map(|(partition, place)| (partition.clone(), place.at)).collect();
         tracing::debug!(group = self.config.group, ?added, ?generation, "the group assigns");
         let holdings = &self.holdings;
         let all = || {
-            let held = holdings.iter().map(|(partition, holding)| (partition.clone(), holding.next));
+            let held =
+                holdings.iter().map(|(partition, holding)| (partition.clone(), holding.next));
             held.chain(added.iter().cloned()).collect()
         };
         self.consumer
@@ -181,9 +178,9 @@ impl Reader {
             Start::Offsets(offsets) => {
                 let mut places = self.consumer.beginnings(open, CALL_WITHIN)?;
                 for (partition, place) in &mut places {
-                    let chosen = partition.index().and_then(|index| {
-                        offsets.get(partition.stream())?.get(&index)
-                    });
+                    let chosen = partition
+                        .index()
+                        .and_then(|index| offsets.get(partition.stream())?.get(&index));
                     *place = chosen.copied().unwrap_or(*place);
                 }
                 Ok(places)

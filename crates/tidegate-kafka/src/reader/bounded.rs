@@ -47,9 +47,9 @@ impl Reader {
                 .flat_map(|(topic, count)| (0..*count).map(|n| Partition::new(topic.as_str(), n)))
                 .collect(),
         };
-        let bounds = self.ends_of(&partitions).and_then(|ends| {
-            Ok((ends, self.consumer.beginnings(&partitions, CALL_WITHIN)?))
-        });
+        let bounds = self
+            .ends_of(&partitions)
+            .and_then(|ends| Ok((ends, self.consumer.beginnings(&partitions, CALL_WITHIN)?)));
         let (ends, beginnings) = bounds.map_err(|trouble| KafkaError::Broken {
             reason: format!("can't find out where the run ends: {}", trouble.reason),
         })?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_core::{CommitReport, Partition, PartitionFrontier};
+use tidegate_core::{CommitReport, Generation, Partition, PartitionFrontier};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -16,6 +16,11 @@ use crate::wake::Wake;
 
 /// How soon a commit of a place is made again that nobody waits for.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// How long the source waits for the answer to a commit. It does nothing else meanwhile, so it is
+/// not for long.
+pub(crate) const COMMIT_WITHIN: Duration = Duration::from_millis(500);
+const STUCK: &str = "it has not answered an earlier one; its members may be joining anew";
 
 /// How long the last notes may take at the end.
 const NOTES_WITHIN: Duration = Duration::from_secs(2);
@@ -34,10 +39,23 @@ pub(super) struct Commits {
 }
 
 struct UnderWay {
-    sent: Vec<(Partition, u64)>,
+    since: Instant,
+    sent: Vec<Sent>,
     refused: Vec<Partition>,
     /// Nobody waits for a note.
     answer: Option<Answer>,
+}
+
+/// A position that was sent, and for which ownership.
+struct Sent {
+    partition: Partition,
+    /// `None` for what is committed on nobody's behalf.
+    generation: Option<Generation>,
+    at: u64,
+}
+
+fn positions(sent: &[Sent]) -> Vec<(Partition, u64)> {
+    sent.iter().map(|sent| (sent.partition.clone(), sent.at)).collect()
 }
 
 impl Commits {
@@ -68,6 +86,13 @@ impl Reader {
         frontiers: Vec<PartitionFrontier>,
         answer: Answer,
     ) -> Result<(), KafkaError> {
+        // While members join, the group answers nothing else, perhaps for as long as a session
+        // lasts. The source must not wait for that: it is told to come again.
+        let is_stuck = |under_way: &UnderWay| under_way.since.elapsed() >= COMMIT_WITHIN;
+        if self.commits.under_way.as_ref().is_some_and(is_stuck) {
+            let _ = answer.send(Err(KafkaError::CommitDelayed { reason: STUCK.to_owned() }));
+            return Ok(());
+        }
         // A commit before this one whose caller gave up: its frontiers are in this one, too.
         self.commits.waiting = Some((frontiers, answer));
         self.send_waiting();
@@ -99,9 +124,10 @@ impl Reader {
             let _ = answer.send(Ok(CommitReport { refused }));
             return;
         }
-        match self.consumer.commit(&sent) {
+        match self.consumer.commit(&positions(&sent)) {
             Ok(()) => {
-                self.commits.under_way = Some(UnderWay { sent, refused, answer: Some(answer) });
+                let (since, answer) = (Instant::now(), Some(answer));
+                self.commits.under_way = Some(UnderWay { since, sent, refused, answer });
             }
             Err(trouble) => {
                 let _ = answer.send(Err(KafkaError::CommitDelayed { reason: trouble.reason }));
@@ -111,9 +137,9 @@ impl Reader {
 
     /// What of it may be committed, and what is not owned any more.
     fn check(
-        &mut self,
+        &self,
         frontiers: &[PartitionFrontier],
-    ) -> Result<(Vec<(Partition, u64)>, Vec<Partition>), KafkaError> {
+    ) -> Result<(Vec<Sent>, Vec<Partition>), KafkaError> {
         let is_lost = self.config.partitions.is_none() && self.consumer.is_lost();
         let (mut good, mut refused) = (Vec::new(), Vec::new());
         for PartitionFrontier { partition, generation, position } in frontiers {
@@ -131,13 +157,14 @@ impl Reader {
                     // What is committed is never taken back.
                     let position = position.max(holding.committed.unwrap_or(0));
                     let position = self.over_the_gap(partition, holding, position);
-                    good.push((partition.clone(), position));
+                    // An earlier answer may have come too late for the one who waited for it.
+                    if holding.committed != Some(position) {
+                        let (partition, generation) = (partition.clone(), Some(*generation));
+                        good.push(Sent { partition, generation, at: position });
+                    }
                 }
                 _ => refused.push(partition.clone()),
             }
-        }
-        for partition in &refused {
-            self.forget(partition);
         }
         Ok((good, refused))
     }
@@ -163,31 +190,37 @@ impl Reader {
         }
     }
 
-    /// The source learns from the answer that the partition is gone.
-    fn forget(&mut self, partition: &Partition) {
-        self.handover.released(std::slice::from_ref(partition));
-        if let Some(holding) = self.holdings.remove(partition) {
-            if holding.phase == Phase::Revoking
-                && let Some(drain) = &mut self.drain
-            {
-                drain.released(partition);
-            }
-            self.consumer.silence(partition);
-        }
+    /// The source learns from the answer that the partition is gone. If it came back meanwhile,
+    /// that is another ownership.
+    fn forget(&mut self, sent: &Sent) {
+        let partition = &sent.partition;
         self.commits.forget(partition);
+        let held = self.holdings.get(partition).map(|holding| (holding.generation, holding.phase));
+        let Some((_, phase)) = held.filter(|held| Some(held.0) == sent.generation) else { return };
+        self.holdings.remove(partition);
+        self.handover.released(std::slice::from_ref(partition));
+        if phase == Phase::Revoking
+            && let Some(drain) = &mut self.drain
+        {
+            drain.released(partition);
+        }
+        self.consumer.silence(partition);
     }
 
     fn commit_answered(&mut self, answer: CommitAnswer, now: Instant) -> Result<(), KafkaError> {
         let Some(mut under_way) = self.commits.under_way.take() else { return Ok(()) };
         let mut delayed = None;
         for (partition, trouble) in answer {
+            let Some(sent) = under_way.sent.iter().find(|sent| sent.partition == partition) else {
+                continue;
+            };
             let Some(trouble) = trouble else {
-                self.committed(&partition, &under_way.sent);
+                self.committed(sent);
                 continue;
             };
             match self.judge(&partition, trouble) {
                 Ok(Verdict::Gone) => {
-                    self.forget(&partition);
+                    self.forget(sent);
                     under_way.refused.push(partition);
                 }
                 Ok(Verdict::Later(reason)) => delayed = Some(reason),
@@ -214,9 +247,11 @@ impl Reader {
         Ok(())
     }
 
-    fn committed(&mut self, partition: &Partition, sent: &[(Partition, u64)]) {
-        let Some((_, at)) = sent.iter().find(|(sent, _)| sent == partition) else { return };
-        if let Some(holding) = self.holdings.get_mut(partition) {
+    fn committed(&mut self, sent: &Sent) {
+        let Sent { partition, generation, at } = sent;
+        if let Some(holding) = self.holdings.get_mut(partition)
+            && Some(holding.generation) == *generation
+        {
             holding.committed = holding.committed.max(Some(*at));
         }
         if self.commits.notes.get(partition).is_some_and(|noted| noted <= at) {
@@ -265,10 +300,16 @@ impl Reader {
         if self.config.partitions.is_none() && self.consumer.is_lost() {
             return;
         }
-        let sent: Vec<_> = self.commits.notes.iter().map(|(p, at)| (p.clone(), *at)).collect();
-        match self.consumer.commit(&sent) {
+        let note = |(partition, at): (&Partition, &u64)| Sent {
+            partition: partition.clone(),
+            generation: None,
+            at: *at,
+        };
+        let sent: Vec<_> = self.commits.notes.iter().map(note).collect();
+        match self.consumer.commit(&positions(&sent)) {
             Ok(()) => {
-                self.commits.under_way = Some(UnderWay { sent, refused: Vec::new(), answer: None });
+                let (refused, answer) = (Vec::new(), None);
+                self.commits.under_way = Some(UnderWay { since: now, sent, refused, answer });
             }
             Err(_) => self.commits.notes_at = Some(now + TRY_AGAIN_AFTER),
         }

@@ -107,9 +107,10 @@ impl Reader {
         from: u64,
     ) -> Result<Result<u64, Trouble>, KafkaError> {
         let one = std::slice::from_ref(partition);
-        let bounds = self.consumer.beginnings(one, CALL_WITHIN).and_then(|start| {
-            Ok((start, self.consumer.ends(one, CALL_WITHIN)?))
-        });
+        let bounds = self
+            .consumer
+            .beginnings(one, CALL_WITHIN)
+            .and_then(|start| Ok((start, self.consumer.ends(one, CALL_WITHIN)?)));
         let (start, end) = match bounds {
             Ok((start, end)) => (start.get(partition).copied(), end.get(partition).copied()),
             Err(trouble) => return Ok(Err(trouble)),

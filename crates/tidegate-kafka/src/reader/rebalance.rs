@@ -118,8 +118,7 @@ impl Reader {
         partitions: &[Partition],
         answer: oneshot::Sender<()>,
     ) -> Result<(), KafkaError> {
-        self.handover.released(partitions);
-        for partition in partitions {
+        for partition in &self.handover.released(partitions) {
             let Some(holding) = self.holdings.remove(partition) else { continue };
             match holding.phase {
                 Phase::Revoking => {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub(crate) mod copy;
+pub(crate) mod proxy;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -92,15 +93,34 @@ impl Broker {
         self.client().set("linger.ms", "0").create().unwrap()
     }
 
+    /// Waits until every partition has so many replicas that are in sync.
+    pub(crate) async fn in_sync(&self, topic: &str, replicas: usize) {
+        let (config, topic) = (self.client(), topic.to_owned());
+        let wait = move || {
+            let consumer: BaseConsumer = config.create().unwrap();
+            let deadline = tokio::time::Instant::now() + PATIENCE * 2;
+            loop {
+                if let Ok(metadata) = consumer.fetch_metadata(Some(&topic), PATIENCE) {
+                    let partitions = metadata.topics()[0].partitions();
+                    if partitions.iter().all(|partition| partition.isr().len() == replicas) {
+                        return;
+                    }
+                }
+                assert!(tokio::time::Instant::now() < deadline, "the replicas don't catch up");
+                std::thread::park_timeout(Duration::from_millis(200));
+            }
+        };
+        tokio::task::spawn_blocking(wait).await.unwrap();
+    }
+
     /// Appends records to one partition, in order.
     pub(crate) async fn produce(&self, topic: &str, partition: u32, payloads: &[String]) {
         let producer = self.producer();
         let sent: Vec<_> = payloads
             .iter()
             .map(|payload| {
-                let record = FutureRecord::<(), _>::to(topic)
-                    .partition(partition as i32)
-                    .payload(payload);
+                let record =
+                    FutureRecord::<(), _>::to(topic).partition(partition as i32).payload(payload);
                 producer.send_result(record).map_err(|(error, _)| error).unwrap()
             })
             .collect();
@@ -140,7 +160,15 @@ impl Broker {
         list.add_partition_range(topic, 0, partitions as i32 - 1);
         let look = move || {
             let consumer: BaseConsumer = config.create().unwrap();
-            let list = consumer.committed_offsets(list, PATIENCE).unwrap();
+            let deadline = tokio::time::Instant::now() + PATIENCE;
+            // A broker that has just started doesn't know at once which groups are its own.
+            let list = loop {
+                match consumer.committed_offsets(list.clone(), PATIENCE) {
+                    Ok(found) => break found,
+                    Err(error) if tokio::time::Instant::now() >= deadline => panic!("{error}"),
+                    Err(_) => std::thread::park_timeout(Duration::from_millis(100)),
+                }
+            };
             let offset = |offset| match offset {
                 Offset::Offset(offset) => Some(offset as u64),
                 _ => None,
@@ -392,5 +420,6 @@ pub(crate) fn cpu_time() -> Duration {
 /// Logs to standard error as `RUST_LOG` says.
 pub(crate) fn log() {
     let filter = tracing_subscriber::EnvFilter::from_default_env();
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let _ =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
