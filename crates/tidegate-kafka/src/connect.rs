@@ -62,7 +62,7 @@ pub(crate) fn connect(
             }
             Err(trouble) => {
                 judge(&trouble)?;
-                reasons.note(trouble);
+                reasons.returned(trouble);
                 reasons.note_all(probe.take_troubles());
                 if !has_answered && Instant::now() >= deadline {
                     return Err(reasons.unreachable(config.connection(), config.connect_timeout));
@@ -121,10 +121,16 @@ pub(crate) fn share(config: &KafkaSourceConfig, layout: &Layout) -> usize {
 #[derive(Default)]
 pub(crate) struct Reasons {
     latest: Option<Trouble>,
+    /// What a call returned, which says less than what the library reports meanwhile.
+    returned: Option<Trouble>,
 }
 
 impl Reasons {
-    pub(crate) fn note(&mut self, trouble: Trouble) {
+    pub(crate) fn returned(&mut self, trouble: Trouble) {
+        self.returned = Some(trouble);
+    }
+
+    fn note(&mut self, trouble: Trouble) {
         if self.latest.as_ref().is_none_or(|latest| weight(latest) <= weight(&trouble)) {
             self.latest = Some(trouble);
         }
@@ -135,7 +141,8 @@ impl Reasons {
     }
 
     pub(crate) fn unreachable(self, connection: Connection<'_>, waited: Duration) -> KafkaError {
-        let reason = self.latest.map_or_else(|| "no answer".to_owned(), |latest| latest.reason);
+        let told = self.latest.or(self.returned);
+        let reason = told.map_or_else(|| "no answer".to_owned(), |trouble| trouble.reason);
         KafkaError::Unreachable {
             brokers: connection.brokers.to_owned(),
             waited,
@@ -169,17 +176,23 @@ fn advice(reason: &str, connection: &Connection<'_>) -> &'static str {
         "Nothing listens there: check host and port in `brokers`, and that the broker runs"
     } else if says(&["Failed to resolve", "resolution failure"]) {
         "The name is not known: check it in `brokers`, and the network's name service"
+    } else if says(&["SASL authentication error", "SASL mechanism", "mechanism handshake"]) {
+        "Check the user, the password and the mechanism in `sasl`, and that the broker knows them"
     } else if says(&["certificate verify failed", "verification failed"]) {
         "The client does not trust the broker's certificate: give the certificate of the authority \
          that signed it in `tls.ca`, and connect by the name that the certificate is for"
     } else if says(&["certificate required", "bad certificate", "handshake failure"]) {
         "The broker asks for a certificate of the client: set `tls.certificate` and `tls.key`"
+    } else if connection.tls.is_some()
+        && connection.sasl.is_none()
+        && says(&["state UP"])
+        && !says(&["handshake"])
+    {
+        "TLS works, but the broker hangs up; if it asks for a password, set `sasl`"
     } else if connection.tls.is_some() && says(&["SSL", "ssl", "wrong version number"]) {
         "If the broker's port does not speak TLS, use the one that does, or remove `tls`"
     } else if connection.tls.is_none() && says(&["SSL listener", "ApiVersion", "Disconnected"]) {
         "If the broker's port speaks TLS, set `tls: {}`; if it asks for a password, set `sasl`"
-    } else if says(&["authentication", "Authentication", "SASL"]) {
-        "Check the user, the password and the mechanism in `sasl`, and that the broker knows them"
     } else {
         "Check `brokers`, `tls` and `sasl`, and that the brokers can be reached from here. The \
          first connection may work while the addresses that the brokers advertise can't be reached"

@@ -154,7 +154,7 @@ impl KafkaSink {
                     }
                     Err(trouble) => {
                         connect::judge(&trouble)?;
-                        reasons.note(trouble);
+                        reasons.returned(trouble);
                         reasons.note_all(probe.take_troubles());
                         if Instant::now() >= deadline {
                             let waited = config.connect_timeout;

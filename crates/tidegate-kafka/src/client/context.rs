@@ -16,7 +16,7 @@ use rdkafka::error::KafkaError as DriverError;
 use rdkafka::types::RDKafkaRespErr;
 use tidegate_core::Partition;
 
-use super::trouble::Trouble;
+use super::trouble::{Kind, Trouble};
 
 /// Errors that nobody has looked at yet; what comes on top replaces the oldest.
 const MOST_TROUBLES: usize = 64;
@@ -46,6 +46,14 @@ impl Context {
         std::mem::take(&mut lock(&self.troubles))
     }
 
+    fn note(&self, trouble: Trouble) {
+        let mut troubles = lock(&self.troubles);
+        if troubles.len() == MOST_TROUBLES {
+            troubles.pop_front();
+        }
+        troubles.push_back(trouble);
+    }
+
     /// From now on rebalances are answered here.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
@@ -55,14 +63,15 @@ impl Context {
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         forward_log(level, facility, message);
+        // That a broker closed a connection is told here only.
+        if facility == "FAIL" {
+            let reason = message.split_once("]: ").map_or(message, |(_, reason)| reason);
+            self.note(Trouble { kind: Kind::Connection, reason: reason.to_owned() });
+        }
     }
 
     fn error(&self, error: DriverError, reason: &str) {
-        let mut troubles = lock(&self.troubles);
-        if troubles.len() == MOST_TROUBLES {
-            troubles.pop_front();
-        }
-        troubles.push_back(Trouble::new(error.rdkafka_error_code(), reason));
+        self.note(Trouble::new(error.rdkafka_error_code(), reason));
     }
 }
 
